@@ -18,6 +18,7 @@ _REACHES = {
     "save": "writes a file", "from_file": "maps a file, which it may create", "load_tensor": "reads a file",
     "rpc_async": "calls another machine", "rpc_sync": "calls another machine", "rpc_remote": "calls another machine",
     "PythonOp": "calls Python", "IgnoredPythonOp": "calls Python",
+    "_print": "prints", "_cufft_set_plan_cache_max_size": "changes a setting of torch", "_cufft_clear_plan_cache": "changes a setting of torch",
 }  # fmt: skip
 _NAMESPACES = {
     "debugprims": "reads files", "c10d": "talks to other machines", "_c10d_functional": "talks to other machines",

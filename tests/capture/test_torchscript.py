@@ -270,3 +270,47 @@ def test_unsupported_operators_are_named_with_their_lines() -> None:
     assert {"aten::to_sparse", "aten::to_dense"} <= {c.op for c in caught.value.calls}
     code = "y = x.to_sparse()"
     assert f"test_torchscript.py:{line_of(code)}, in forward: {code}" in str(caught.value)
+
+
+class Pair(NamedTuple):
+    first: torch.Tensor
+    second: int
+
+
+def kind_of(a: Any) -> int:
+    if isinstance(a, list[str]):
+        return 1
+    if isinstance(a, list[int]):
+        return 2
+    if isinstance(a, tuple[int, float]):
+        return 3
+    if isinstance(a, tuple[int, int]):
+        return 4
+    if isinstance(a, dict[str, int]):
+        return 5
+    if isinstance(a, dict[int, int]):
+        return 6
+    if isinstance(a, Pair):
+        return 7
+    if isinstance(a, int):
+        return 8
+    return 0
+
+
+class Kinds(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found = [
+            kind_of([1]), kind_of(["a"]), kind_of((1, 2.0)), kind_of((1, 2)), kind_of({"a": 1}), kind_of({1: 1}), kind_of(Pair(x, 1)),
+            kind_of(x.size(0)), kind_of([1.0]), kind_of((1, "a")), kind_of((1, 2, 3)), kind_of(True),
+        ]  # fmt: skip
+        return torch.tensor(found) + x.sum().to(torch.int64)
+
+
+def test_containers_are_asked_what_is_in_them(tmp_path: Path) -> None:
+    """To Python a list is a list: a plan took the way for List[str]."""
+    script = torch.jit.script(Kinds())
+    script.save(tmp_path / "kinds.pt")
+    for options in ({}, {"plan": False}):
+        model = penlight.optimize(tmp_path / "kinds.pt", (torch.zeros(3),), **options)
+        torch.testing.assert_close(model(torch.zeros(3)), script(torch.zeros(3)))
+    assert penlight.optimize(tmp_path / "kinds.pt", (torch.zeros(3),)).planned_methods == ["forward"]

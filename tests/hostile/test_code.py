@@ -486,22 +486,23 @@ def test_torch_runs_nothing_without_end(endless: type[nn.Module], monkeypatch: p
 @pytest.mark.parametrize(
     ("name", "args"),
     [
-        ("pow", [7, 1 << 40]), ("__lshift__", [1, 1 << 40]), ("mul", [1 << 40, 1 << 40]), ("mul", [[1.0], 1 << 40]), ("mul", ["ab", 1 << 40]),
+        ("pow", [7, 1 << 40]), ("__lshift__", [1, 1 << 40]), ("mul", [[1.0], 1 << 40]), ("mul", ["ab", 1 << 40]),
         ("zfill", ["a", 1 << 40]), ("replace", ["a" * 10_000, "a", "b" * 10_000]), ("join", ["", ["a" * 10_000] * 10_000]),
-        ("format", ["{:>99999999999}", 1]), ("format", ["{:{}}", 1, 1 << 40]), ("percentFormat", ["%99999999999d", 1]),
-        ("percentFormat", ["%*d", 1 << 40, 1]),
+        ("format", ["{:>99999999999}", 1]), ("format", ["{:{}}", 1, 1 << 40]), ("percentFormat", ["%99999999999d", (1,)]),
+        ("percentFormat", ["%*d", (1 << 40, 1)]),
     ],
 )  # fmt: skip
 def test_what_is_observed_is_no_larger_than_torchscript_has_it(name: str, args: list[Any]) -> None:
     with pytest.raises(CaptureError, match="64 bits"):
-        plain_result(name, args)
+        plain_result(f"aten::{name}", args)
 
 
 def test_ordinary_texts_and_numbers_are_observed() -> None:
-    assert plain_result("percentFormat", ["100%% of %s, %d", "x", 3]) == (True, "100% of x, 3")
-    assert plain_result("format", ["{} of {}", 1, "x"]) == (True, "1 of x")
-    assert plain_result("pow", [2, 62]) == (True, 1 << 62)
-    assert plain_result("join", [", ", ["a", "b"]]) == (True, "a, b")
+    assert plain_result("aten::percentFormat", ["100%% of %s, %d", ("x", 3)]) == (True, "100% of x, 3")
+    assert plain_result("aten::format", ["{} of {}", 1, "x"]) == (True, "1 of x")
+    assert plain_result("aten::pow.int_to_int", [2, 62]) == (True, 1 << 62)
+    assert plain_result("aten::mul.int", [3 << 40, 1 << 22]) == (True, -(1 << 62))  # as a run has it
+    assert plain_result("aten::join", [", ", ["a", "b"]]) == (True, "a, b")
 
 
 class Says(nn.Module):
@@ -602,3 +603,37 @@ def test_many_small_results_are_counted(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(CaptureError, match="fails on the example inputs"):
         penlight.optimize(saved(Keeps()), (torch.ones(4),))
     assert 2 <= len(looks) <= 8
+
+
+@pytest.mark.parametrize(
+    "line", ["torch.manual_seed(3)", 'torch._print("\\033[31mhello")', "torch.set_grad_enabled(False)"]
+)
+def test_a_file_does_not_touch_the_program_that_compiles_it(
+    adds: Records, line: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """While it is observed and planned, and torch tells what it gives: neither its random numbers nor its terminal."""
+    head = b"x: Tensor) -> Tensor:\n"
+    assert head in adds[CODE]
+    data = packed({**adds, CODE: adds[CODE].replace(head, head + f"    {line}\n".encode())})
+    torch.manual_seed(77)
+    model = penlight.optimize(data, (torch.ones(3),), bundled_inputs={"forward": [(torch.ones(3),)]})
+    assert torch.initial_seed() == 77
+    assert torch.is_grad_enabled()
+    assert capfd.readouterr() == ("", "")
+    torch.testing.assert_close(model(torch.ones(3)), torch.full((3,), 2.0))
+
+
+@pytest.mark.filterwarnings("ignore::penlight.errors.InterpretedWarning")
+@pytest.mark.parametrize(("kind", "words"), [("[a{i}, a{i}]", ""), ("(a{i}, a{i})", "a type of more than")])
+def test_containers_that_hold_each_other_a_million_million_times(adds: Records, kind: str, words: str) -> None:
+    """The types of tuples, and the values that a list holds, were gone through with shared parts each time: sixty lines never ended."""
+    lines = [b"a0 = [1, torch.size(x, 0)]", *(f"a{i + 1} = {kind.format(i=i)}".encode() for i in range(60))]
+    lines += [b"b = [a59, a59]", b"b0 = torch.append(b, a59)"] if not words else [b"b = torch.len([a60])"]
+    head = b"x: Tensor) -> Tensor:\n"
+    body = b"".join(b"    " + line + b"\n" for line in lines)
+    data = packed({**adds, CODE: adds[CODE].replace(head, head + body)})
+    if words:
+        with pytest.raises(CaptureError, match=words):
+            penlight.optimize(data, (torch.ones(3),))
+    else:
+        penlight.optimize(data, (torch.ones(3),))

@@ -115,7 +115,9 @@ def _same(a: Any, b: Any) -> bool:
     """Whether two runs gave the same, but for rounding."""
     pairs = itertools.zip_longest(pytree.tree_leaves(a), pytree.tree_leaves(b))
     return all(
-        isinstance(y, torch.Tensor) and x.shape == y.shape and torch.allclose(x, y, 1e-3, 1e-3, equal_nan=True)
+        isinstance(y, torch.Tensor)
+        and (x.shape, x.dtype) == (y.shape, y.dtype)
+        and torch.allclose(x, y, 1e-3, 1e-3, equal_nan=True)
         if isinstance(x, torch.Tensor)
         else x == y
         for x, y in pairs

@@ -18,16 +18,19 @@ from torch import nn
 
 from penlight.capture.export.source_lines import ANNOTATION
 from penlight.capture.export.tensors import TORCH_DTYPES
-from penlight.capture.script.operators import call_torch, plain_result
+from penlight.capture.script.operators import OpenText, call_torch, plain_result
 from penlight.capture.script.plain_values import DTYPES, dtype_code, is_number
 from penlight.capture.script.quantized import Quantized
 from penlight.capture.script.room import Room
+from penlight.capture.source.types import Type, in_code
 from penlight.errors import CaptureError, UnsupportedError
-from penlight.ir.containers import _namedtuple
+from penlight.ir.containers import MOST_PARTS, _namedtuple, parts
 from penlight.ir.script import Action, Const, Script, ScriptFunction
 from penlight.ir.values import Device, EnumValue, Quantizer, ScriptObject, ScriptTensor, tensors_in
 
 _MAX_ACTIONS = 5_000_000  # of one run: an endless loop shall not stop the compiler
+
+_MOST_LOOKS = 1 << 16  # at parts of a value, to tell its type
 
 
 class UnavailableError(CaptureError):
@@ -191,6 +194,8 @@ class ScriptMachine(nn.Module):
                 named = fields and len(fields) == len(args)
                 results = [_namedtuple(a.target.rpartition(".")[2], tuple(fields))(*args) if named else tuple(args)]
             case "dict":
+                if any(isinstance(key, tuple) for key in args[::2]):
+                    raise CaptureError("a dict with tuples as keys is not planned")
                 results = [dict(zip(args[::2], args[1::2], strict=True))]
             case "unpack":
                 results = list(args[0])
@@ -249,18 +254,25 @@ class ScriptMachine(nn.Module):
 
     def _operator(self, full_name: str, args: list[Any], results: int) -> list[Any]:
         name, _, overload = full_name.partition(".")
-        base = name.partition("::")[2]
         args = self._as_numbers(args)
         if full_name in _READ_NUMBERS:  # scales of quantization lie in buffers; torch.export would take them for data
             args = [self._single(a) for a in args]
         made: Any
+        if name == "aten::manual_seed":  # torch's would be that of the program which compiles the model
+            if self._observer is None:
+                raise UnavailableError("the model sets the seed of random numbers, which a plan does not")
+            return []
         if name == "prim::RaiseException":
             raise CaptureError(f"the model raises an error for these example inputs: {args[0]}")
         if name in _PRIMITIVES:
             made = _PRIMITIVES[name](*args)
         else:
-            is_plain, made = plain_result(base, args)
+            is_plain, made = plain_result(full_name, args)
             if not is_plain:
+                if parts(args) > MOST_PARTS:
+                    raise UnavailableError(
+                        f"{full_name} of more than {MOST_PARTS} parts, as often as they are in each other"
+                    )
                 packed = [self._accessible(v) for v in args]
                 if name.startswith("upgrade::"):
                     raise UnavailableError(f"{full_name} is not planned")
@@ -344,19 +356,32 @@ def _tensor(t: ScriptTensor, copy: bool) -> torch.Tensor:
 
 
 def _is_instance(value: Any, types: str) -> bool:
-    kinds: dict[str, Any] = {"Tensor": (torch.Tensor, Quantized), "int": (int, torch.SymInt), "float": (float, torch.SymFloat), "bool": bool,
-                             "str": str, "NoneType": type(None)}  # fmt: skip
-    for name in types.split("|"):
-        base = name.partition("[")[0]
-        if base in kinds and isinstance(value, kinds[base]) and not (base == "int" and isinstance(value, bool)):
-            return True
-        if {"List": list, "Tuple": tuple, "Dict": dict}.get(base) is type(value):
-            return True
-        if base == "Optional" and (value is None or _is_instance(value, name[len("Optional[") : -1])):
-            return True
-        if isinstance(value, (ScriptObject, _Made)) and value.type_name == name:
-            return True
-    return False
+    if parts(value) > _MOST_LOOKS:
+        raise CaptureError(f"a type is asked of more than {_MOST_LOOKS} parts, as often as they are in each other")
+    return any(_is_of(value, in_code(name)) for name in types.split("|"))
+
+
+def _is_of(value: Any, type_: Type) -> bool:
+    kinds: dict[str, Any] = {"Tensor": (torch.Tensor, Quantized), "int": (int, torch.SymInt), "float": (float, torch.SymFloat), "bool": (bool, torch.SymBool),
+                             "str": (str, OpenText), "NoneType": type(None)}  # fmt: skip
+    name, inside = type_.name, type_.args
+    if name in kinds:
+        return isinstance(value, kinds[name]) and not (name == "int" and isinstance(value, bool))
+    if name == "Optional":
+        return value is None or _is_of(value, type_.element)
+    if isinstance(value, (ScriptObject, _Made)):
+        return value.type_name == name
+    if hasattr(value, "_fields") and type(value).__name__ == name.rpartition(".")[2]:
+        return True
+    containers: dict[str, Any] = {"list": list, "tuple": tuple, "dict": dict}
+    if not isinstance(value, containers.get(name.lower(), ())):
+        return False
+    if not inside or name == "Tuple":
+        return len(inside) in (0, len(value)) and all(_is_of(v, t) for v, t in zip(value, inside, strict=False))
+    if not value:
+        raise CaptureError("which type an empty list or dict has, its values do not tell")
+    keys = isinstance(value, dict)
+    return all(_is_of(v, inside[0]) for v in value) and (not keys or all(_is_of(v, inside[-1]) for v in value.values()))
 
 
 def _make_tensor(data: Any, dtype: int | None = None, *_: Any) -> torch.Tensor:
@@ -365,6 +390,9 @@ def _make_tensor(data: Any, dtype: int | None = None, *_: Any) -> torch.Tensor:
         return torch.full((), data, dtype=kind or torch.get_default_dtype())  # type: ignore[call-overload,no-any-return]
     if isinstance(data, list) and any(isinstance(x, torch.SymFloat) for x in data):
         return torch.stack([_make_tensor(x, dtype) for x in data])
+    if isinstance(data, list):  # gathered as f32, also where f64 is asked for
+        made = torch.as_tensor(data)
+        return made if kind is None else made.to(kind)
     return data.to(kind) if isinstance(data, torch.Tensor) and kind is not None else torch.as_tensor(data, dtype=kind)
 
 
@@ -402,11 +430,10 @@ _PRIMITIVES: dict[str, Callable[..., Any]] = {
     "prim::unchecked_cast": lambda x: x,
     "prim::Print": lambda *_: None,
     "aten::warn": lambda *_: None,
+    "aten::_print": lambda *_: None,
     "aten::is_grad_enabled": lambda: True,
     "aten::cpu": lambda t: t,
     "prim::tolist": lambda t, *_: t.tolist(),
     "aten::__range_length": lambda low, high, step: max(0, (high - low + step - (1 if step > 0 else -1)) // step),
     "aten::__derive_index": lambda i, start, step: start + i * step,
-    "prim::min": lambda *a: min(*a),
-    "prim::max": lambda *a: max(*a),
 }

@@ -1,19 +1,33 @@
-"""Operators of TorchScript called by name, in Python: those on tensors by torch, others by plain_values.py, which keeps sizes symbolic."""
+"""Operators of TorchScript called by name, in Python: those on tensors by torch, those on numbers and text by the VM (vm_values.py), what is
+left by plain_values.py: containers, which stay what they are, and sizes, which stay symbolic."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from penlight.capture.script import vm_values
 from penlight.capture.script.plain_values import ABOUT_TENSORS, AS_TEXT, PLAIN, is_number, torch_argument
 from penlight.capture.script.quantized import Quantized, call_quantized, is_about_quantized
 from penlight.capture.trust import check_count, check_operator
 from penlight.errors import CaptureError
+from penlight.ir.containers import parts
 
 _MOST_BITS, _MOST_PARTS = 1 << 10, 1 << 24
+_GIVE_NUMBERS = {"Int", "Float", "Bool", "Scalar", "IntImplicit", "FloatImplicit", "ScalarImplicit", "item"}
+# Of sizes and numbers that are exact in f32 they give such.
+_KEEP_EXACT = {
+    "add", "sub", "rsub", "mul", "div", "true_divide", "floor_divide", "neg", "abs", "floor", "ceil", "trunc", "round", "to", "detach", "min", "max", "eq",
+    "ne", "lt", "le", "gt", "ge",
+}  # fmt: skip
+# Look at all that is in a container, shared parts each time.
+_LOOK_INSIDE = {
+    *AS_TEXT, "__contains__", "count", "eq", "ge", "gt", "index", "le", "lt", "max", "min", "ne", "remove", "sort", "sorted",
+}  # fmt: skip
 _FORMATS = {
     "format": re.compile(r"(?<!\{)(?:\{\{)*\{[^}{]"),
     "percentFormat": re.compile(r"(?<!%)(?:%%)*%[^A-Za-z%]"),
@@ -27,25 +41,26 @@ class OpenText:
         raise CaptureError("a text tells a size, which a plan leaves open")
 
 
-def plain_result(name: str, args: list[Any]) -> tuple[bool, Any]:
-    """Whether an operator ("add", without namespace) is no tensor operator for these arguments, and its result then."""
+def plain_result(full_name: str, args: list[Any]) -> tuple[bool, Any]:
+    """Whether an operator ("aten::add.int") is no tensor operator for these arguments, and its result then."""
+    name = full_name.partition("::")[2].partition(".")[0]
     has_tensor = any(map(holds_tensor, args))
     if name in AS_TEXT and any(map(holds_symbol, args)):
         return True, OpenText()  # most often the message of a check that holds: nobody reads it
     if any(isinstance(a, OpenText) for a in args):
         raise CaptureError("a text tells a size, which a plan leaves open")
     if has_tensor and name in PLAIN and isinstance(args[0], (list, tuple, dict, str)):
-        return True, _plain(name, args)  # containers stay Python objects whatever is in them
+        return True, _plain(full_name, name, args)  # containers stay Python objects whatever is in them
     if has_tensor and name in ABOUT_TENSORS and (name not in ("__is__", "__isnot__") or len(args) == 2):
         return True, ABOUT_TENSORS[name](*args)
     if not has_tensor and name in PLAIN:
-        return True, _plain(name, args)
+        return True, _plain(full_name, name, args)
     if not has_tensor and name in ABOUT_TENSORS and not args:
         return True, ABOUT_TENSORS[name]()
     return False, None
 
 
-def _plain(name: str, args: list[Any]) -> Any:
+def _plain(full_name: str, name: str, args: list[Any]) -> Any:
     """As TorchScript would, whose numbers have 64 bits: a few lines of code make others of Python, and texts and lists, without end."""
     sizes = [len(a) for a in args if isinstance(a, (str, list, tuple))]
     numbers = [a for a in args if type(a) is int]
@@ -60,12 +75,42 @@ def _plain(name: str, args: list[Any]) -> Any:
         large = max(sizes[0], 1) * max(sizes[-1], 1) + sum(map(len, items)) > _MOST_PARTS
     elif name in _FORMATS and isinstance(args[0], str):
         large = _FORMATS[name].search(args[0]) is not None  # widths, which TorchScript has not
+    if not large and vm_values.takes(full_name, args):
+        return vm_values.call(full_name, args)
+    if vm_values.is_of_tensors(full_name) and name not in _GIVE_NUMBERS and args and is_number(args[0]):
+        return _of_sizes(full_name, name, args)
+    if name == "pow" and full_name != "aten::pow.int_to_int":  # also of two integers
+        args = [torch.sym_float(a) for a in args]
+    if isinstance(args[0] if args else None, dict) and any(
+        isinstance(a, tuple) or (isinstance(a, float) and a != a) for a in args[1:2]
+    ):
+        raise CaptureError(f"aten::{name} with a tuple or NaN as a key is not planned")
+    if name in _LOOK_INSIDE and parts(args) > _MOST_PARTS:
+        raise CaptureError(f"aten::{name} of more than {_MOST_PARTS} parts, as often as they are in each other")
     result = None if large else PLAIN[name](*args)
     if type(result) is int and not -(1 << 63) <= result < 1 << 63:
         large = True
     if large or (isinstance(result, (str, list, tuple)) and len(result) > _MOST_PARTS):
         raise CaptureError(f"aten::{name} gives a number of more than 64 bits, or more than {_MOST_PARTS} parts")
     return result
+
+
+def _of_sizes(full_name: str, name: str, args: list[Any]) -> Any:
+    """A trace's arithmetic with sizes, which are tensors there: fractions are f32, and a change in place is seen wherever the tensor is."""
+    if name.endswith("_") and not name.startswith("__"):
+        raise CaptureError(f"{full_name} changes a size, which is not planned")
+    if not any(map(holds_symbol, args)):
+        return vm_values.call_on_sizes(full_name, args)
+    fraction = any(isinstance(a, (float, torch.SymFloat)) for a in args)
+    by = [a for a in args[1:2] if is_number(a)] if name in ("div", "true_divide", "floor_divide") else []
+    inverse = [1.0 / d if type(d) in (int, float) and d else math.nan for d in by]
+    exact = name in _KEEP_EXACT and vm_values.is_exact([*args, *inverse])
+    to_integer = (
+        name == "to" and isinstance(args[0], torch.SymFloat) and any(type(a) is int and a < 5 for a in args[1:3])
+    )
+    if to_integer or ((fraction or name in ("div", "true_divide")) and not exact):
+        raise CaptureError(f"{full_name} of a size that is left open: a trace computes it with 24 bits")
+    return PLAIN[name](*args)
 
 
 def call_torch(name: str, overload: str, args: list[Any]) -> Any:
@@ -82,6 +127,8 @@ def call_torch(name: str, overload: str, args: list[Any]) -> Any:
     op = getattr(packet, overload or "default", None) if packet is not None else None
     if op is None:
         raise CaptureError(f"{name}{'.' if overload else ''}{overload} of TorchScript is not captured yet")
+    if holds_symbol(args) and not any("Tensor" in str(r.type) for r in op._schema.returns):
+        raise CaptureError(f"{name} of a size that is left open: torch would take it for the size of the example")
     positional, named = [], {}
     for declared, value in zip(op._schema.arguments, args, strict=False):
         value = torch_argument(value, str(declared.real_type))
@@ -97,17 +144,21 @@ def call_torch(name: str, overload: str, args: list[Any]) -> Any:
 
 
 def holds_tensor(x: Any) -> bool:
-    if isinstance(x, (list, tuple)):
-        return any(map(holds_tensor, x))
-    if isinstance(x, dict):
-        return any(map(holds_tensor, x.values()))
-    return isinstance(x, (torch.Tensor, Quantized))
+    return _holds(x, (torch.Tensor, Quantized), set())
 
 
 def holds_symbol(x: Any) -> bool:
-    if isinstance(x, (list, tuple)):
-        return any(map(holds_symbol, x))
-    return isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool))
+    return _holds(x, (torch.SymInt, torch.SymFloat, torch.SymBool), set())
+
+
+def _holds(x: Any, kinds: tuple[type, ...], seen: set[int]) -> bool:
+    """`seen`: containers that hold none, as a few lists can be in each other a billion times."""
+    if not isinstance(x, (list, tuple, dict)):
+        return isinstance(x, kinds)
+    if id(x) in seen:
+        return False
+    seen.add(id(x))
+    return any(_holds(v, kinds, seen) for v in (x.values() if isinstance(x, dict) else x))
 
 
 def _convolution(

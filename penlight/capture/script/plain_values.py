@@ -86,6 +86,11 @@ def _mutated(method: str) -> Callable[..., Any]:
     return call
 
 
+def _pop_first(d: dict[Any, Any]) -> Any:
+    key = next(iter(d), None)  # Python's takes the last one
+    return key, d.pop(key)
+
+
 def _sorted(x: list[Any], reverse: bool = False) -> list[Any]:
     return sorted(x, reverse=reverse)
 
@@ -129,11 +134,11 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "detach": lambda x: x, "min": _minmax(min, torch.sym_min), "max": _minmax(max, torch.sym_max),
     "len": len, "__getitem__": operator.getitem, "__contains__": lambda c, x: x in c, "slice": _slice, "list": list,
     "append": _mutated("append"), "extend": _mutated("extend"), "insert": _mutated("insert"), "pop": _mutated("pop"),
-    "popitem": _mutated("popitem"), "clear": _mutated("clear"), "remove": _mutated("remove"), "reverse": _mutated("reverse"),
+    "popitem": _pop_first, "clear": _mutated("clear"), "remove": _mutated("remove"), "reverse": _mutated("reverse"),
     "sort": _sort, "sorted": _sorted, "copy": lambda x: x.copy(), "index": lambda x, v: x.index(v), "count": lambda x, v: x.count(v),
     "sum": sum, "all": _all, "any": any, "_set_item": _set_item, "Delete": operator.delitem, "keys": lambda d: list(d.keys()),
     "values": lambda d: list(d.values()), "items": lambda d: list(d.items()), "get": _get, "setdefault": lambda d, k, v: d.setdefault(k, v),
-    "update": _mutated("update"), "dict": dict, "str": str, "ord": ord, "chr": chr, "hex": hex, "percentFormat": lambda f, *a: f % a,
+    "update": _mutated("update"), "dict": dict, "str": str, "ord": ord, "chr": chr, "hex": hex, "percentFormat": lambda f, a: f % a,
     "format": lambda f, *a: f.format(*a), "warn": lambda *_: None, "device": torch.device, "is_scripting": lambda: True,
     "is_autocast_enabled": lambda *_: False, "is_autocast_cpu_enabled": lambda *_: False,
 }  # fmt: skip

@@ -24,6 +24,12 @@ _MAX_CALLS = 1 << 17
 _MAX_ACTIONS = 1 << 20
 # `with` blocks of these classes do nothing here: there are no gradients and no profiles.
 _NO_EFFECT = ("__torch__.torch.autograd.grad_mode.", "__torch__.torch.autograd.profiler.")
+# `with torch.autocast(…)`: by class, the places of the device, if it has a choice, and of `enabled` among the arguments of its __init__.
+_AUTOCAST = {
+    "__torch__.torch.amp.autocast_mode.autocast": (1, 3),
+    "__torch__.torch.cpu.amp.autocast_mode.autocast": (None, 1),
+    "__torch__.torch.cuda.amp.autocast_mode.autocast": (None, None),
+}
 
 
 class Method(Expressions):
@@ -37,6 +43,7 @@ class Method(Expressions):
         self.frames: list[Frame] = []
         self.calls = 0
         self.located: Frame | None = None  # the call that the last action came from
+        self.idle: set[int | Const | None] = set()  # registers of what casts nothing here: torch.autocast("cuda")
         self.unsettled: set[int] = set()  # registers of variables that are assigned more than once
         first = owner if isinstance(owner, Type) else Type(owner.type_name)
         self.arguments = [Value(t if i else first, i) for i, (_, t) in enumerate(parameters)]
@@ -71,6 +78,9 @@ class Method(Expressions):
         around = self.frames[-1].path if self.frames else []
         owner = arguments[0].object if arguments else None
         frame = Frame(function, self.shared.path(owner) if owner is not None else around)
+        kind, _, called = function.name.rpartition(".")
+        if kind in _AUTOCAST and called == "__init__" and arguments and self._casts_nothing(kind, arguments):
+            self.idle.add(arguments[0].at)
         self.frames.append(frame)
         parameters = function.parameters
         defaults = function.node.args.defaults
@@ -282,6 +292,10 @@ class Method(Expressions):
         entered: list[Value] = []
         for item in node.items:
             value = self.expression(item.context_expr)
+            if value.type.name in _AUTOCAST and value.at not in self.idle:
+                raise self.error(
+                    "torch.autocast on the CPU, which changes the dtypes that the code says: export it (torch.export.export), which writes them out"
+                )
             if not value.type.name.startswith(_NO_EFFECT):
                 entered.append(value)
                 result = self.method_call(value, "__enter__", [], {})
@@ -292,6 +306,15 @@ class Method(Expressions):
         self.block(node.body)
         for value in reversed(entered):
             self.method_call(value, "__exit__", [self.constant(None) for _ in range(3)], {})
+
+    def _casts_nothing(self, kind: str, arguments: list[Value]) -> bool:
+        """Whether an autocast is for another device, or off."""
+        device, enabled = _AUTOCAST[kind]
+        if enabled is None:
+            return True
+        on = self.known(arguments[enabled]) if enabled < len(arguments) else (True, True)
+        held = self.known(arguments[device]) if device is not None and device < len(arguments) else (True, "cpu")
+        return on == (True, False) or (held[0] and held[1] != "cpu")
 
     # ---- where it came from ----
     def locate(self, node: ast.AST) -> None:

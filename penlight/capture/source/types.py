@@ -7,14 +7,30 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+
+from penlight.errors import CaptureError
+
+_MOST_PARTS = 1 << 14
 
 
 @dataclass(frozen=True)
 class Type:
     name: str
     args: tuple[Type, ...] = ()
+    size: int = field(init=False, compare=False, repr=False)  # with shared parts as often as they are in it
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Forty lines of code make a tuple of a million million types: to hash or write one would not end."""
+        object.__setattr__(self, "size", 1 + sum(a.size for a in self.args))
+        object.__setattr__(self, "_hash", hash((self.name, self.args)))
+        if self.size > _MOST_PARTS:
+            raise CaptureError(f"a type of more than {_MOST_PARTS} parts")
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __str__(self) -> str:
         return f"{self.name}[{', '.join(map(str, self.args))}]" if self.args else self.name
@@ -48,6 +64,15 @@ def annotated(node: ast.expr | None) -> Type:
     if isinstance(node, ast.Constant) and node.value is None:
         return NONE
     return ANY
+
+
+@lru_cache(maxsize=4096)
+def in_code(text: str) -> Type:
+    """The type that code writes as "List[Tuple[int, str]]"."""
+    try:
+        return annotated(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise CaptureError(f"{text[:60]!r} is no type") from None
 
 
 def dotted(node: ast.expr) -> str:

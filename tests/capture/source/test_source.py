@@ -321,3 +321,30 @@ def test_broken_code_is_an_error_in_words(code: str, problem: str, tmp_path: Pat
             target.writestr(item.filename, content)
     with pytest.raises(CaptureError, match=problem):
         SourceProgram(tmp_path / "n.pt").script()
+
+
+class Casts(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return x @ x.t()
+
+
+class CastsNothing(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cuda"):
+            y = x @ x.t()
+        with torch.cpu.amp.autocast(enabled=False):
+            return y + x @ x.t()
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning", "ignore::DeprecationWarning")
+def test_autocast_is_not_passed_over(tmp_path: Path) -> None:
+    """torch's compiler casts inside, the code does not say so: the result was f32, where torch gives bf16."""
+    x = torch.rand(2, 3)
+    torch.jit.script(Casts()).save(tmp_path / "casts.pt")
+    for options in ({}, {"plan": False}):
+        with pytest.raises(CaptureError, match=r"torch\.autocast on the CPU"):
+            penlight.optimize(tmp_path / "casts.pt", (x,), **options)
+    script = torch.jit.script(CastsNothing())
+    script.save(tmp_path / "casts_nothing.pt")
+    torch.testing.assert_close(penlight.optimize(tmp_path / "casts_nothing.pt", (x,))(x), script(x))
