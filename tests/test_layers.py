@@ -16,11 +16,12 @@ PACKAGE = Path(__file__).parents[1] / "penlight"
 LAYERS = [
     ["errors", "printable", "magic", "budget", "limits", "archive", "paths", "file_kinds", "pages", "preprocess"],
     ["ir", "ops", "torchvision"],  # graphs, and the operators that stand in them
+    ["_runtime"],  # in C++, which imports none of these
     ["passes", "capture"],
     ["quant"],  # what it runs, it is given
     ["lower"],
     ["file"],
-    ["_runtime", "tensor", "vm_module", "model", "agreement"],
+    ["tensor", "vm_module", "model", "agreement"],
     ["apart", "bundles", "compile", "quantizer"],
     ["__init__"],
     ["functional"],  # models of one operator

@@ -76,11 +76,15 @@ struct Drawer {
   std::vector<pen_value*> made;  // arguments so far
   int64_t sizes[2] = {1, 1};     // that tensors of this call have mostly, so that they fit each other
   int rank = 2;
+  bool one_tensor = false;  // for most arguments, of small integers: what is written is also the index that says where
 
   Drawer(Entropy& entropy, const std::vector<pen_value*>& earlier) : e(entropy), kept(earlier) {
     static const int64_t kSizes[] = {2, 1, 3, 4, 5, 7, 8, 9, 0, 16, 17, 33};
     for (int64_t& s : sizes) s = kSizes[e.below(12)];
-    rank = static_cast<int>(e.below(6));
+    const unsigned way = e.byte();
+    rank = static_cast<int>(way % 6);
+    one_tensor = way / 12 == 13;
+    if (one_tensor) rank = e.one_in(4) ? 2 : 1;
   }
 
   static pen_value* again(const pen_value* v) {  // a reference of its own to the same value
@@ -135,10 +139,11 @@ struct Drawer {
     return pen_value_string(word, strlen(word));
   }
   pen_value* tensor(const std::string& name) {
+    if (one_tensor && !made.empty() && made[0] && pen_value_kind(made[0]) == PEN_KIND_TENSOR && !e.one_in(3)) return again(made[0]);
     if (e.one_in(3))
       if (pen_value* v = of_kind(PEN_KIND_TENSOR)) return v;
     static const int kDtypes[] = {PEN_F32, PEN_I64, PEN_F32, PEN_F64, PEN_BOOL, PEN_I32, PEN_U8, PEN_F16, PEN_BF16, PEN_I8, PEN_I16};
-    bool index = name.compare(0, 3, "ind") == 0 && !e.one_in(8);
+    bool index = one_tensor || (name.compare(0, 3, "ind") == 0 && !e.one_in(8));
     int dtype = index ? int{PEN_I64} : kDtypes[e.below(11)];
     unsigned way = e.byte();
     int r = way % 4 == 3 ? static_cast<int>(e.below(9)) : rank;
@@ -171,7 +176,7 @@ struct Drawer {
     if (posix_memalign(reinterpret_cast<void**>(&data), 64, std::max<size_t>(static_cast<size_t>(reach) * size, 1)) != 0) return nullptr;
     Rng numbers(e.byte());
     fill(numbers, dtype, data, static_cast<size_t>(reach));
-    if (index && way % 2)  // mostly inside
+    if (index && (one_tensor ? made.empty() : way % 2))  // mostly inside
       for (int64_t i = 0; i < reach; ++i) reinterpret_cast<int64_t*>(data)[i] &= 1;
     pen_tensor t = {data, dtype, r, dims, strides};
     pen_value* value = pen_value_tensor(&t, free, data);

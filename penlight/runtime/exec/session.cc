@@ -43,7 +43,8 @@ struct pen_session : Handle<HandleKind::session> {
   uint32_t stages_ready;  // how many of these the last prepare or run reached
   uint64_t clock;
   bool ran;
-  bool torn;  // a run failed when it had begun to change states in place: what they hold is of no use
+  bool outputs_bound;  // by the caller, since the last run
+  bool torn;           // a run failed when it had begun to change states in place: what they hold is of no use
   Runner own;
   Runner* runner;  // its own, or that of the module whose VM code runs it
   Runner island;   // for stages on the CPU, where the rest runs elsewhere; made when the first of them runs
@@ -170,26 +171,20 @@ uint32_t output_register(const pen_session* s, int32_t index) {
   return s->model->indices[ret.args + static_cast<uint32_t>(index)];
 }
 
-// What the caller bound to outputs counts for one run. Returns whether there was any.
-bool forget_outputs(pen_session* s) {
-  bool any = false;
-  for (uint32_t i = 0; i < s->method->output_count; ++i)
-    any |= s->next_outputs[i] || (!kOneDevice && s->bound[output_register(s, static_cast<int32_t>(i))]);
+// What the caller bound to outputs counts for one run.
+void forget_outputs(pen_session* s) {
+  s->outputs_bound = false;
   memset(s->next_outputs, 0, sizeof(void*) * s->method->output_count);
   if (!kOneDevice) memset(s->bound + s->method->input_count, 0, sizeof(void*) * (s->method->registers - s->method->input_count));
-  return any;
 }
 
-Status prepare(pen_session* s, bool for_run) {
+Status prepare(pen_session* s) {
   s->ran = false;
   s->stages_ready = 0;
   if (s->code->stage_count > 1) memset(s->known + s->method->input_count, 0, s->method->registers - s->method->input_count);
   const Plan* before = s->current[0];
   const Status status = prepare_stage(s, 0);
-  if (status == PEN_OK && s->current[0] == before) return PEN_OK;
-  const bool dropped = forget_outputs(s);  // sized for other shapes
-  if (status == PEN_OK && dropped && for_run)
-    return fail(s, PEN_ERROR_ARGUMENT, "output buffer", "the inputs that it was bound for", "others since. Prepare and bind again");
+  if (status != PEN_OK || s->current[0] != before) forget_outputs(s);  // sized for other shapes
   return status;
 }
 
@@ -291,7 +286,10 @@ Status run(pen_session* s) {
   if (kHasState && s->torn)
     return fail(s, PEN_ERROR_ARGUMENT, "state", "pen_session_reset (in Python: Model.reset) first",
                 "a run after one that failed while it changed it");
-  PEN_TRY(prepare(s, true));
+  const bool bound = s->outputs_bound;
+  PEN_TRY(prepare(s));
+  if (bound && !s->outputs_bound)
+    return fail(s, PEN_ERROR_ARGUMENT, "output buffer", "pen_session_prepare before pen_session_set_output", "other inputs");
   check_bound(s);
   s->runner->report = {};
   PEN_TRY(run_stage(s, s->current[0]));
@@ -425,6 +423,7 @@ Tensor* session_input(pen_session* s, uint32_t index, void*** bound) {
 }
 Tensor* session_output(pen_session* s, int32_t index, void*** bound) {
   s->next_outputs[index] = nullptr;
+  s->outputs_bound = true;
   return session_input(s, output_register(s, index), bound);
 }
 bool session_is_staged(const pen_session* s) { return s->code->stage_count > 1; }
@@ -525,7 +524,7 @@ pen_status pen_session_set_input(pen_session* s, int32_t index, const pen_tensor
 
 pen_status pen_session_prepare(pen_session* s) {
   const Inside inside(s, true);
-  return s ? prepare(s, false) : PEN_ERROR_ARGUMENT;
+  return s ? prepare(s) : PEN_ERROR_ARGUMENT;
 }
 
 pen_status pen_session_set_output(pen_session* s, int32_t index, void* data, size_t size) {
@@ -537,8 +536,7 @@ pen_status pen_session_set_output(pen_session* s, int32_t index, void* data, siz
   if (!pen_session_output_is_fixed(s, index))
     return fail(
         s, {PEN_ERROR_ARGUMENT, "output", "", s->model->string(s->model->ports[s->method->outputs + static_cast<uint32_t>(index)].name),
-            "an output whose size is known before the run", "one whose size depends on the data", "",
-            "Read it with pen_session_output after the run"});
+            "one whose size is known before the run", "one that depends on the data", "", "Read it with pen_session_output after the run"});
   const Tensor& t = s->registers[output_register(s, index)];
   int64_t bytes = t.numel() * dtype_size(t.dtype);
   if (static_cast<uint64_t>(bytes) > size || (!data && bytes > 0)) {
@@ -549,6 +547,7 @@ pen_status pen_session_set_output(pen_session* s, int32_t index, void* data, siz
   }
   if (!aligned(data, t.dtype)) return fail(s, PEN_ERROR_ARGUMENT, "output buffer", "an address that suits its dtype", "another");
   s->next_outputs[index] = data;
+  s->outputs_bound = true;
   if (!kOneDevice) s->bound[output_register(s, index)] = nullptr;
   return PEN_OK;
 }
