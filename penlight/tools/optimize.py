@@ -6,12 +6,15 @@ import contextlib
 import io
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
 import penlight
+from penlight.budget import reading
+from penlight.file_kinds import file_kind
 from penlight.paths import text_of
 from penlight.tools.inspect import interpreted, named_outputs
 from penlight.tools.options import (
@@ -102,7 +105,9 @@ def optimize_file(
 ) -> penlight.Model:
     """penlight.optimize with examples of these shapes, and these arguments that are no tensors."""
     methods = options.pop("methods", ())
-    args, kwargs = _examples(shapes, given)
+    with reading(options.get("read_budget", 1.0)):
+        types = declared_types(model) if given else {}
+    args, kwargs = _examples(shapes, {a.name: a.value(types.get(a.name, "")) for a in given})
     return penlight.optimize(str(model), args, kwargs=kwargs, progress=stage, methods=list(methods) or None, **options)
 
 
@@ -120,8 +125,21 @@ def _summary(target: Path, size: int, seconds: float) -> None:
         out.print(f"  {prefix}out  {', '.join(map(str, named_outputs(method)))}")
 
 
+def declared_types(model: Path) -> dict[str, str]:
+    """Of the arguments of forward, where a file has its code: a text may look like a number."""
+    from penlight.capture.lite.program import LiteProgram
+    from penlight.capture.lite.registers import to_script
+    from penlight.compile import open_source
+
+    if file_kind(model) not in ("torchscript", "zip", "flatbuffer"):
+        return {}
+    opened = open_source(model)
+    forward = (to_script(opened) if isinstance(opened, LiteProgram) else opened.script()).method("forward")
+    return {p["name"]: p["type"] for p in forward.parameters} if forward is not None else {}
+
+
 def _examples(
-    shapes: tuple[Shape, ...], given: tuple[Argument, ...]
+    shapes: tuple[Shape, ...], given: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...] | None, dict[str, Any] | None]:
     """Positional and named example inputs: noise for floats, zeros for all else (they may be indices)."""
     import torch
@@ -136,7 +154,7 @@ def _examples(
     named = {s.name: tensor(s) for s in shapes if s.name}
     if len(named) != sum(1 for s in shapes if s.name):
         raise click.UsageError("--shape: the same input twice")
-    named.update({a.name: a.value() for a in given})
+    named.update(given)
     positional = tuple(tensor(s) for s in shapes if not s.name)
     return positional if positional or named else None, named or None
 
