@@ -52,6 +52,7 @@ def test_forms_agree() -> None:
     assert len({float(want.sum()) for want in wanted}) == len(wanted)
 
 
+@pytest.mark.slow
 def test_a_memory_is_put_back(case: SequenceCase, tmp_path: Path) -> None:
     prepare.convert("reference", case)
     prepare.convert("torch-eager", case)

@@ -54,6 +54,7 @@ def test_what_it_needs_to_know(penlight_command: Penlight, tmp_path: Path) -> No
     assert "m.pen" in damaged.err
 
 
+@pytest.mark.slow
 def test_a_model_of_another_kind_is_compiled_first(penlight_command: Penlight, cache: Path, tmp_path: Path) -> None:
     """And tried with random inputs, since it carries none."""
     torch = pytest.importorskip("torch")
@@ -93,6 +94,7 @@ def test_what_a_trace_wrote_is_enough(
     assert "2 runs right" in called.err or "not run here" in called.err
 
 
+@pytest.mark.slow
 def test_a_list_is_all_that_the_library_holds(
     penlight_command: Penlight, models: dict[str, Path], cache: Path, tmp_path: Path
 ) -> None:

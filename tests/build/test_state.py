@@ -40,6 +40,7 @@ def test_a_library_for_other_models_says_so(library: Any, counter: Path) -> None
         )
 
 
+@pytest.mark.slow
 def test_a_library_for_it_runs_it(counter: Path, models: dict[str, Path], cache: Path, tmp_path: Path) -> None:
     """Each bundled call starts from the file's state."""
     assert not selection_of_models([models["planned"]]).state

@@ -90,6 +90,7 @@ def test_against_torch(penlight_command: Penlight, files: dict[str, Path], origi
         assert all(v["agrees"] for v in comparison["values"])
 
 
+@pytest.mark.slow
 def test_a_wrong_layer_is_found(penlight_command: Penlight, files: dict[str, Path]) -> None:
     told = penlight_command("compare", files["pt"], files["other"], "--layers", "--json")
     assert told.code == 1
@@ -185,6 +186,7 @@ class SaysNothing(torch.nn.Module):
         return None
 
 
+@pytest.mark.slow
 def test_numbers_and_texts_are_compared(penlight_command: Penlight, tmp_path: Path) -> None:
     """Results without a tensor agreed with anything."""
     inputs = {"forward": [(torch.ones(2),)]}

@@ -463,7 +463,9 @@ print("ended")
 
 
 @pytest.mark.parametrize(
-    "endless", [EndlessLoop, EndlessPolynomial, EndlessCopy, EndlessNumber], ids=lambda e: e.__name__
+    "endless",
+    [*(pytest.param(e, marks=pytest.mark.slow) for e in (EndlessLoop, EndlessPolynomial, EndlessCopy)), EndlessNumber],
+    ids=lambda e: e.__name__,
 )
 def test_nothing_without_end_is_captured(endless: type[nn.Module], tmp_path: Path) -> None:
     """Nor asked of torch, whether examples are right. In a process of its own: it would not end."""
@@ -473,7 +475,9 @@ def test_nothing_without_end_is_captured(endless: type[nn.Module], tmp_path: Pat
     assert ended.stdout == "ended\n", ended.stderr
 
 
-@pytest.mark.parametrize("endless", [EndlessLoop, EndlessInDouble], ids=lambda e: e.__name__)
+@pytest.mark.parametrize(
+    "endless", [pytest.param(EndlessLoop, marks=pytest.mark.slow), EndlessInDouble], ids=lambda e: e.__name__
+)
 def test_torch_runs_nothing_without_end(endless: type[nn.Module], monkeypatch: pytest.MonkeyPatch) -> None:
     """To learn what bundled inputs give: it has a minute."""
     monkeypatch.setattr(penlight.apart, "SECONDS", 8.0)

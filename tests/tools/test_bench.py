@@ -60,6 +60,7 @@ def test_profile_tables(penlight_command: Penlight, classifier: Path) -> None:
     assert "of peak" not in penlight_command("bench", classifier, "--threads", "1", "--runs", "3", "--profile").out
 
 
+@pytest.mark.slow
 def test_channels_last_is_not_copied(penlight_command: Penlight, classifier: Path) -> None:
     def copies(*options: str) -> int:
         steps = facts(penlight_command, classifier, "--threads", "1", "--profile", *options)["threads"]["1"]["steps"]
@@ -69,6 +70,7 @@ def test_channels_last_is_not_copied(penlight_command: Penlight, classifier: Pat
     assert copies("--channels-last") == 0
 
 
+@pytest.mark.slow
 def test_free_sizes_and_arrays(penlight_command: Penlight, files: Path, tmp_path: Path) -> None:
     path = tmp_path / "free.pen"
     torch = pytest.importorskip("torch")
@@ -81,6 +83,7 @@ def test_free_sizes_and_arrays(penlight_command: Penlight, files: Path, tmp_path
     assert list(found["inputs"].values()) == [[3, 3, 16, 16]]
 
 
+@pytest.mark.slow
 def test_models_that_are_not_optimized_yet(penlight_command: Penlight, files: Path) -> None:
     for name, options in (("classifier.pt2", ()), ("classifier.pt", ("--shape", "1,3,32,32")), ("two.pt2", ())):
         found = facts(penlight_command, files / name, "--threads", "1", *options)
@@ -143,6 +146,7 @@ def test_sums_and_fractions(capsys: pytest.CaptureFixture[str]) -> None:
     assert "of peak" not in text
 
 
+@pytest.mark.slow
 def test_interpreted_methods(penlight_command: Penlight, tmp_path: Path) -> None:
     """They do not say how large their inputs are: shapes, arrays or bundled inputs do."""
     import torch

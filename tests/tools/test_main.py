@@ -154,7 +154,9 @@ def test_a_closed_pipe_is_no_error(classifier: Path) -> None:
     assert "Exception" not in done.stderr
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed", [*(pytest.param(one, marks=pytest.mark.slow) for one in (">&-", "2>&-")), "<&- >&- 2>&-"]
+)
 def test_closed_streams_are_no_error(closed: str, files: Path, tmp_path: Path) -> None:
     """Nor does the file that is written get the number of one, to which torch may write."""
     command = f"{sys.executable} -m penlight optimize {files / 'classifier.pt'} --shape 1,3,32,32 -o {tmp_path / 'm.pen'} {closed}"

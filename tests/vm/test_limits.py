@@ -502,7 +502,9 @@ PLANNED_CALLS = {
 
 
 @pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("what", PLANNED_CALLS)
+@pytest.mark.parametrize(
+    "what", ["attention", *(pytest.param(w, marks=pytest.mark.slow) for w in PLANNED_CALLS if w != "attention")]
+)
 def test_ctrl_c_ends_planned_code(what: str, threads: int) -> None:
     call, x = PLANNED_CALLS[what]
     interrupt(PLANNED.format(call=call, x=x, threads=threads))

@@ -153,6 +153,7 @@ def test_results_are_dropped_while_another_thread_runs() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+@pytest.mark.slow
 def test_a_child_forked_during_a_run_can_run_the_model() -> None:
     model, stop = load(LOOP), threading.Event()
     x = np.ones(2, np.float32)
