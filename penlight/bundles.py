@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Calls = Mapping[str, Sequence[tuple[Any, ...]]]  # arguments by method
 Info = Mapping[str, list[str]]  # what is said of each, by method
-Results = Callable[[Calls, Info], "list[Bundle]"]
+Results = Callable[["list[Bundle]"], "list[Bundle]"]  # bundles, with what they should give
 ORDER_FACTOR = 32  # by how much rounding may grow if sums are taken in another order
 MAX_STEPS = 10_000_000  # instructions that a file may take to make its inputs
 # A run in the VM: a minute of loops over small tensors, and some passes over all weights for each of some hundred inputs.
@@ -72,37 +72,39 @@ def bundles_of_file(program: LiteProgram | SourceProgram, results: Results | Non
         # an operator that makes the inputs is missing: the methods stay, and say so when they are called; or the file's methods of these
         # names give something else
         return []
-    return found if results is None or not found else results(inputs, known)
+    return found if results is None else results(found)
 
 
-def with_torch_results(program: SourceProgram, inputs: Calls, info: Info, say: Callable[[str], None]) -> list[Bundle]:
-    """What torch gives for the inputs, where it may open the file: apart, as torch comes to no end where the file's code has none. Of a file
+def with_torch_results(program: SourceProgram, made: list[Bundle], say: Callable[[str], None]) -> list[Bundle]:
+    """With what torch gives for them, where it may open the file: apart, as torch comes to no end where the file's code has none. Of a file
     that is trusted here, where its operators are."""
     from penlight.apart import ApartError, apart
     from penlight.capture.script import torch_file
 
-    made = with_results(None, inputs, info)
-    given = {name: [bundle.args for bundle in made if bundle.method == name] for name in inputs}
     file = torch_file(program) if made else None
     if file is None:
         return made
     try:
         if program.trust:
-            return _results_of_file(file, given, info)
+            return _results_of_file(file, made)
         work = len(made) * (len(file) + sum(_bytes(bundle.args) for bundle in made))
-        return apart(_results_of_file, file, given, info, work=work)  # type: ignore[no-any-return]
+        return apart(_results_of_file, file, made, work=work)  # type: ignore[no-any-return]
     except (ApartError, RuntimeError) as e:
         say(f"what torch gives for the bundled inputs is not known: {e}")
         return made
 
 
-def _results_of_file(file: bytes, inputs: Calls, info: Info) -> list[Bundle]:
+def _results_of_file(file: bytes, made: list[Bundle]) -> list[Bundle]:
     import torch
 
     from penlight.capture.script.machine import torch_value
 
-    module = torch.jit.load(io.BytesIO(file), map_location="cpu")
-    return with_results(module, {name: [torch_value(args) for args in rows] for name, rows in inputs.items()}, info)
+    inputs: dict[str, list[Any]] = {}
+    info: dict[str, list[str]] = {}
+    for bundle in made:
+        inputs.setdefault(bundle.method, []).append(torch_value(bundle.args))
+        info.setdefault(bundle.method, []).append(bundle.info)
+    return with_results(torch.jit.load(io.BytesIO(file), map_location="cpu"), inputs, info)
 
 
 def _bytes(value: Any) -> int:

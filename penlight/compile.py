@@ -230,7 +230,7 @@ def _bundles_given(opened: Any, inputs: Mapping[str, Sequence[tuple[Any, ...]]],
     from penlight.capture.source import SourceProgram
 
     if isinstance(opened, SourceProgram):
-        return with_torch_results(opened, inputs, {}, say)
+        return with_torch_results(opened, with_results(None, inputs), say)
     return with_results(opened if callable(opened) else None, inputs)
 
 
